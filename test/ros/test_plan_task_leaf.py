@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from rclpy.node import Node
 from support.ros.programs import wait_for
+from support.ros.ros_client import QuietNode
 from timely_llm_ros.action import PlanTask
 
 from timely_llm_ros.ros import TaskClient
@@ -33,11 +33,11 @@ def fleet(start_fleet: Callable[..., Fleet]) -> Fleet:
 
 @pytest.fixture
 def leaf_for(client: Client) -> Iterator[Callable[..., PlanTaskLeaf]]:
-    nodes: list[Node] = []
+    nodes: list[QuietNode] = []
 
     def make(namespace: str, instruction: str, **options: Any) -> PlanTaskLeaf:
         def on_thread() -> PlanTaskLeaf:
-            node = Node('tree', namespace=namespace)
+            node = QuietNode('tree', namespace=namespace)
             nodes.append(node)
             tasks = TaskClient(node, **options)
             client.add_node(node)

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import yaml
-from rclpy.node import Node
 from support.process_table import children, command_line
 from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, wait_for
-from support.ros.ros_client import SUCCEEDED
+from support.ros.ros_client import SUCCEEDED, QuietNode
 from timely_llm_ros.action import PlanTask
 from timely_llm_ros.msg import SkillSegment
 
@@ -91,10 +90,10 @@ def shared(client: Client, tmp_path: Path) -> Iterator[Shared]:
             env=os.environ | {'PYTHONPATH': PYTHONPATH},
         )
     made = Shared(client, tmp_path, process, {})
-    nodes: list[Node] = []
+    nodes: list[QuietNode] = []
 
     def meet(share: str) -> None:
-        node = Node('dispatcher', namespace=f'/{namespace}/{share}')
+        node = QuietNode('dispatcher', namespace=f'/{namespace}/{share}')
         nodes.append(node)
         made.tasks[share] = TaskClient(node, meet_limit_s=5.0)
         for robot in SHARES[share]:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
-from rclpy.node import Node
 from std_msgs.msg import Header
 from support.ros.programs import LIMIT_S, PYTHONPATH, ROOT, wait_for
-from support.ros.ros_client import CANCELED, SUCCEEDED
+from support.ros.ros_client import CANCELED, SUCCEEDED, QuietNode
 from timely_llm_ros.action import PlanTask
 
 from timely_llm_ros.errors import (
@@ -71,11 +70,11 @@ def fleet(start_fleet: Callable[..., Fleet]) -> Fleet:
 
 @pytest.fixture
 def task_client(client: Client, fleet: Fleet) -> Iterator[Callable[..., TaskClient]]:
-    nodes: list[Node] = []
+    nodes: list[QuietNode] = []
 
     def make(namespace: str = '', **options: Any) -> TaskClient:
         def on_thread() -> TaskClient:
-            node = Node('dispatcher', namespace=namespace or f'/{fleet.namespace}')
+            node = QuietNode('dispatcher', namespace=namespace or f'/{fleet.namespace}')
             nodes.append(node)
             made = TaskClient(node, **options)
             client.add_node(node)

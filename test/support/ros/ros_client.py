@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import rclpy
 from action_msgs.msg import GoalStatus
 from rclpy.action import ActionClient
+from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.experimental import EventsExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
@@ -97,12 +98,29 @@ class Goal:
         return self.answer.status, self.answer.result
 
 
+class QuietNode(Node):  # type: ignore[misc]
+    """A node that comes and goes while programs do.
+
+    By default rclpy listens for offers of another quality of service at each endpoint, and where
+    one comes while its endpoint is being destroyed, rclpy 9.1's events executor ends with an error
+    or a SIGSEGV, or waits for Fast DDS and Fast DDS for it.
+    """
+
+    def create_publisher(self, *arguments: Any, **options: Any) -> Any:
+        quiet = PublisherEventCallbacks(use_default_callbacks=False)
+        return super().create_publisher(*arguments, **{'event_callbacks': quiet} | options)
+
+    def create_subscription(self, *arguments: Any, **options: Any) -> Any:
+        quiet = SubscriptionEventCallbacks(use_default_callbacks=False)
+        return super().create_subscription(*arguments, **{'event_callbacks': quiet} | options)
+
+
 class Client:
     """A node in the test's process."""
 
     def __init__(self) -> None:
         rclpy.init(signal_handler_options=SignalHandlerOptions.NO)
-        self.node = Node('test_client')
+        self.node = QuietNode('test_client')
         self._services: dict[str, ServiceClient] = {}
         self._executor = EventsExecutor()
         self._executor.add_node(self.node)
