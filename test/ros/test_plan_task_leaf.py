@@ -48,7 +48,7 @@ def leaf_for(client: Client) -> Iterator[Callable[..., PlanTaskLeaf]]:
 
     yield make
     for node in nodes:
-        client.do(client.remove_node, node)
+        client.remove_node(node)
 
 
 def end_of(client: Client, leaf: PlanTaskLeaf) -> Status:

@@ -112,7 +112,7 @@ def shared(client: Client, tmp_path: Path) -> Iterator[Shared]:
             process.send_signal(signal.SIGINT)
             process.wait(LIMIT_S)
         for node in nodes:
-            client.do(client.remove_node, node)
+            client.remove_node(node)
 
 
 def flies(shared: Shared, share: str, robot: str, sent: dict[str, SentTask]) -> bool:

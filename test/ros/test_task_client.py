@@ -84,7 +84,7 @@ def task_client(client: Client, fleet: Fleet) -> Iterator[Callable[..., TaskClie
 
     yield make
     for node in nodes:
-        client.do(client.remove_node, node)
+        client.remove_node(node)
 
 
 def send(client: Client, tasks: TaskClient, instruction: str, robot: str = 'drone_1') -> SentTask:

@@ -167,13 +167,19 @@ class Client:
         self._executor.add_node(node)
 
     def remove_node(self, node: Node) -> None:
-        """End a node whole, on the executor's thread: rclpy leaves its action clients alive, and
-        with them its process's DDS participant. Two of those may block each other for ever.
+        """End a node whole; not on the executor's thread, which lets go of it first.
+
+        It would use parts that are destroyed while it has them, of which the process dies.
         """
+        self.do(self._executor.remove_node, node)
+        self.do(self._destroy, node)
+
+    def _destroy(self, node: Node) -> None:
+        # rclpy leaves action clients alive, and with them its process's DDS participant. Two of
+        # those may block each other for ever.
         for part in tuple(node.waitables):
             if isinstance(part, ActionClient):
                 part.destroy()
-        self._executor.remove_node(node)
         node.destroy_node()
 
     def service_client(self, service_type: Any, name: str) -> ServiceClient:
@@ -217,7 +223,7 @@ class Client:
     def close(self) -> None:
         """End every node that is served, and the executor."""
         for node in tuple(self._executor.get_nodes()):
-            self.do(self.remove_node, node)
+            self.remove_node(node)
         self.call(self._closing.set_result, None)
         self._thread.join(LIMIT_S)
         assert not self._thread.is_alive(), 'the executor of the test does not end'
