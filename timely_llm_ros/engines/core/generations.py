@@ -283,8 +283,7 @@ class Generations:
         A step that is half empty costs no more for that: others could have been in it, as many as
         there is KV for. What a prompt adds is the cost of whoever has ``begun`` with it.
         """
-        held = max(1, sum(generation.context.held for generation in running))
-        fit = self._kv.capacity * len(running) // held
+        fit = self._kv.capacity * len(running) // max(1, sum(it.context.held for it in running))
         row_s = self.step_times.row_s(min(self._options.max_running, fit))
         for generation in running:
             generation.segment_s += step_s
