@@ -309,6 +309,29 @@ print(sorted(name for name, _ in node.get_publisher_names_and_types_by_node('pla
     assert "'/told'" in done.stdout, done.stderr
 
 
+def test_parts_of_a_node_are_made_on_the_thread_that_serves_it() -> None:
+    code = """
+import asyncio, threading
+from rclpy.node import Node
+from timely_llm_ros.ros import RosThread
+async def main():
+    ros, made = RosThread(asyncio.get_running_loop(), []), []
+    def make():
+        made.append(threading.current_thread().name)
+    ros.make(make)
+    ros.start(Node('any'))
+    ros.make(make)
+    await ros.drain()
+    ros.close()
+    print(made)
+asyncio.run(main())
+"""
+    done = subprocess.run(
+        [sys.executable, '-c', code], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+    assert done.stdout.strip() == "['MainThread', 'ros']", done.stderr
+
+
 def test_sockets_have_the_room_that_they_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
     # Confined to this machine, rmw_fastrtps makes its sockets as it likes.
     monkeypatch.delenv('ROS_AUTOMATIC_DISCOVERY_RANGE')

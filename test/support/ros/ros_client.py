@@ -101,9 +101,9 @@ class Goal:
 class QuietNode(Node):  # type: ignore[misc]
     """A node that comes and goes while programs do.
 
-    By default rclpy listens for offers of another quality of service at each endpoint, and where
-    one comes while its endpoint is being destroyed, rclpy 9.1's events executor ends with an error
-    or a SIGSEGV, or waits for Fast DDS and Fast DDS for it.
+    By default rclpy listens for offers of another quality of service at each endpoint. Where one
+    comes while its endpoint is being destroyed, rclpy 9.1's events executor ends with an error or a
+    SIGSEGV, and by a report (rmw_fastrtps 890) it may wait for Fast DDS and Fast DDS for it.
     """
 
     def create_publisher(self, *arguments: Any, **options: Any) -> Any:

@@ -66,11 +66,11 @@ class ServerCore:
         times = generations.step_times
         if begins and elapsed_s:
             times.observe_prefill(running, 1, elapsed_s)
-            generations.spend((generation,), elapsed_s, (generation,))
         elif elapsed_s:
             generations.step_s = elapsed_s
             times.observe(running, elapsed_s)
-            generations.spend((generation,), elapsed_s)
+        if elapsed_s:
+            generations.spend((generation,), elapsed_s, (generation,) if begins else ())
         generations.take(generation, output, now_s)
         if generation.ended:
             generations.changed = True
