@@ -126,6 +126,39 @@ def test_nine_of_ten_promises_are_kept_however_far_the_model_is_off(spread: floa
     assert 0.88 <= sum(map(bool, kept[200:])) / len(kept[200:]) <= 0.92
 
 
+@pytest.mark.parametrize(('own', 'engine'), [(1.0, 0.3), (1.5, 1.0), (0.7, 2.0)])
+def test_how_long_the_engine_is_waited_for_is_learned_apart_from_the_own_segment(
+    own: float, engine: float
+) -> None:
+    """Those ahead may share its steps, or lengthen them."""
+    found, rng = make(), random.Random(1)
+    for number in range(200):
+        ahead = [f'{number}: {place}' for place in range(rng.randrange(12))]
+        for name in ahead:
+            found.begin(name, PATIENT)
+        made = expect(found)
+        true_s = own * 0.2 + engine * 0.05 * len(ahead)
+        if number >= 100:
+            assert made.response_s == pytest.approx(true_s, rel=0.15)
+            assert made.engine_s == pytest.approx(engine * 0.05 * len(ahead), abs=0.05)
+        found.promise(str(number), PATIENT, made)
+        found.end(str(number), true_s)
+        for name in ahead:
+            found.end(name, None)
+
+
+def test_whoever_was_given_up_would_have_waited_longer() -> None:
+    found = make()
+    found.promise('1', PATIENT, expect(found))
+    # Its own segment takes 0.2 s, and was to come.
+    found.end('1', 0.3, given_up=True)
+    assert expect(found).response_s == pytest.approx(0.5)
+    # That one would have waited longer than so says nothing against what is expected.
+    found.promise('2', PATIENT, expect(found))
+    found.end('2', 0.1, given_up=True)
+    assert expect(found).response_s == pytest.approx(0.5)
+
+
 def test_a_promise_to_a_task_that_was_given_up_is_not_kept() -> None:
     found = make()
     found.promise('1', PATIENT, expect(found))

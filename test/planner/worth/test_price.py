@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from timely_llm_ros.planner.worth import Kind, PlanCosts, Prices, fair_shares
-from timely_llm_ros.planner.worth.price import MARGINAL
+from timely_llm_ros.planner.worth.price import MARGINAL, WINDOW_S
 from timely_llm_ros.utility import NORMAL, URGENT, TimeUtility
 
 
@@ -38,12 +38,16 @@ def test_engine_time_is_free_while_all_fits() -> None:
     assert found.price(60.0, '') == 0.0
 
 
-def test_what_is_asked_for_is_known_before_a_window_is_over_and_has_no_price_yet() -> None:
+def test_what_is_asked_for_is_known_before_a_window_is_over_and_a_burst_alone_is_no_rate() -> None:
     found = prices()
     for number in range(45):
         found.note(number / 15.0, '', Kind('exact', NORMAL))
-    assert found.demand(3.0) == pytest.approx(1.5, rel=0.1)
+    assert found.demand(3.0) < 1.0
     assert found.price(3.0, '') == 0.0
+    for number in range(45, 180):
+        found.note(number / 15.0, '', Kind('exact', NORMAL))
+    assert found.demand(12.0) == pytest.approx(1.5, rel=0.2)
+    assert found.price(12.0, '') > 0.0
 
 
 def test_the_kind_that_just_finds_no_room_sets_the_price() -> None:
@@ -59,7 +63,7 @@ def test_a_price_falls_when_tasks_cease_to_come() -> None:
     found = prices()
     ask(found, (NORMAL, 30.0, ''))
     assert found.price(60.0, '') > 0
-    assert found.price(80.0, '') == 0.0
+    assert found.price(60.0 + 2.0 * WINDOW_S, '') == 0.0
 
 
 def test_a_noisy_client_pays_by_itself() -> None:

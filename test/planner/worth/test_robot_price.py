@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from timely_llm_ros.planner.worth import Kind, PlanCosts, RobotPrices
+from timely_llm_ros.planner.worth.price import WINDOW_S
 from timely_llm_ros.utility import NORMAL, URGENT
 
 SHORT, LONG = Kind('exact', URGENT), Kind('exact', NORMAL)
@@ -71,8 +72,8 @@ def test_a_price_falls_when_tasks_cease_to_come() -> None:
     found = make()
     come(found, (SHORT, 8.0, ''))
     before = found.price(60.0, '', 'exact')
-    assert found.price(80.0, '', 'exact') < 0.7 * before
-    assert found.price(200.0, '', 'exact') == 0.0
+    assert found.price(60.0 + 2.0 * WINDOW_S, '', 'exact') < 0.7 * before
+    assert found.price(60.0 + 14.0 * WINDOW_S, '', 'exact') == 0.0
 
 
 def test_a_noisy_client_pays_by_itself() -> None:

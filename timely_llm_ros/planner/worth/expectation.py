@@ -3,8 +3,9 @@
 A response has three parts. The robot's: what is left of the plan in its hands and of those that
 wait before. The engine's: the first segments that go before, each at what it takes of the engine,
 while plans that go on take their part. Its own: a first segment as long as they take now. The
-model is coarse; by how much responses differ from it is learned, kind by kind, and so is the
-quantile that is promised.
+model is coarse: how much of those that go before share steps with it, for one, is not known. By
+what factor the engine's part counts, and by what factor the others do, is learned kind by kind
+(normalized least mean squares: Nagumo and Noda, 1967), and so is the quantile that is promised.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from timely_llm_ros.planner.worth.costs import MOST_KINDS
 
@@ -28,8 +29,8 @@ _STEP = 0.08
 _FIRST_STEP = 0.8
 """The same for the first response of a kind; it falls with the root of their number."""
 
-_WEIGHT = 0.05
-"""What a new response counts in the mean of how far the model is off."""
+_RATE = 0.1
+"""Least share of its error that a new response takes off; the first ones take all or much of it."""
 
 _MOST_OFF = 5.0
 """The model is not believed to be further off than by this factor."""
@@ -62,20 +63,37 @@ class Expectation:
     engine_s: float
 
 
+class _Parts(NamedTuple):
+    """What the model says of a response: the robot's part and its own, and the engine's (s)."""
+
+    own_s: float
+    engine_s: float
+
+
 @dataclass(slots=True)
 class _Error:
-    """By what factor responses differ from the model: in the mean, and the promised quantile."""
+    """By what factors responses differ from the model's parts, and the quantile from their sum."""
 
     seen: int = 0
-    mean: float = 1.0
+    own: float = 1.0
+    engine: float = 1.0
     quantile: float = 2.0
 
-    def learn(self, factor: float, *, kept: bool) -> None:
-        self.mean += _WEIGHT * (min(factor, _MOST_OFF) - self.mean)
+    def response_s(self, parts: _Parts) -> float:
+        return self.own * parts.own_s + self.engine * parts.engine_s
+
+    def learn(self, parts: _Parts, response_s: float, *, kept: bool, at_least: bool) -> None:
+        self.seen += 1
+        early = 1.0 / math.sqrt(self.seen)
+        missed_s = response_s - self.response_s(parts)
+        if at_least:
+            missed_s = max(0.0, missed_s)
+        missed = max(_RATE, early) * missed_s / max(parts.own_s**2 + parts.engine_s**2, 1e-12)
+        self.own = _bounded(self.own + missed * parts.own_s)
+        self.engine = _bounded(self.engine + missed * parts.engine_s)
         # In the long run exactly the promised share is kept, whatever the model is worth.
         step = -(1.0 - PROMISED) if kept else PROMISED
-        self.seen += 1
-        step *= max(_STEP, _FIRST_STEP / math.sqrt(self.seen))
+        step *= max(_STEP, _FIRST_STEP * early)
         self.quantile = min(max(self.quantile * math.exp(step), 0.1), _MOST_OFF)
 
 
@@ -87,7 +105,7 @@ class Expectations:
         self._pending: dict[str, Kind] = {}
         self._pending_of: Counter[Kind] = Counter()
         self._errors: dict[tuple[Kind | str, bool], _Error] = {}
-        self._made: dict[str, tuple[tuple[Kind, bool], float, float]] = {}
+        self._made: dict[str, tuple[tuple[Kind, bool], _Parts, float]] = {}
         self._later_share, self._at_s = 0.0, 0.0
 
     def expect(self, kind: Kind, *, now_s: float, robot_s: float) -> Expectation | None:
@@ -100,16 +118,16 @@ class Expectations:
             return None
         self._decay(now_s)
         engine_s = self._ahead_s(kind) / max(_LEAST_FREE, 1.0 - self._later_share)
-        base_s = robot_s + engine_s + cost.first_s
         error = self._error((kind.unlabelled, robot_s > 0))
-        response_s = base_s * error.mean
+        parts = _Parts(robot_s + cost.first_s, engine_s)
+        response_s = error.response_s(parts)
         return Expectation(
             response_s,
-            base_s * error.quantile,
+            sum(parts) * error.quantile,
             response_s + cost.robot_s,
             kind.utility.first(response_s),
             robot_s,
-            engine_s,
+            error.engine * engine_s,
         )
 
     @property
@@ -120,7 +138,9 @@ class Expectations:
     def promise(self, task_id: str, kind: Kind, made: Expectation) -> None:
         """Note what a task that was taken was told, to learn from what comes of it."""
         key = kind.unlabelled, made.robot_s > 0
-        self._made[task_id] = key, made.response_s / self._error(key).mean, made.promised_s
+        error = self._error(key)
+        own_s = max(0.0, made.response_s - made.engine_s) / error.own
+        self._made[task_id] = key, _Parts(own_s, made.engine_s / error.engine), made.promised_s
 
     def begin(self, task_id: str, kind: Kind) -> None:
         """Note that a plan's generation is on the engine."""
@@ -138,15 +158,18 @@ class Expectations:
     def end(self, task_id: str, response_s: float | None, *, given_up: bool = False) -> bool | None:
         """Learn from a task's response; return whether its promise was kept, None without one.
 
-        Where it was ``given_up`` because it came too late, ``response_s`` is how late it was then.
+        Where it was ``given_up`` because it came too late, ``response_s`` is how late it was then,
+        and its first segment was still to come.
         """
         self._settle(task_id)
         made = self._made.pop(task_id, None)
         if made is None or response_s is None:
             return None
-        key, base_s, promised_s = made
+        key, parts, promised_s = made
         kept = response_s <= promised_s and not given_up
-        self._error(key).learn(response_s / base_s, kept=kept)
+        if given_up and (cost := self._costs.find(key[0])) is not None:
+            response_s += cost.first_s
+        self._error(key).learn(parts, response_s, kept=kept, at_least=given_up)
         return kept
 
     def _settle(self, task_id: str) -> None:
@@ -185,6 +208,10 @@ class Expectations:
         if now_s > self._at_s:
             self._later_share *= math.exp((self._at_s - now_s) / _WINDOW_S)
             self._at_s = now_s
+
+
+def _bounded(factor: float) -> float:
+    return min(max(factor, 1.0 / _MOST_OFF), _MOST_OFF)
 
 
 def _rank(kind: Kind, cost: PlanCost | None) -> float:

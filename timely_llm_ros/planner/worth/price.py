@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
     from timely_llm_ros.planner.worth.costs import Kind, PlanCosts
 
-WINDOW_S = 10.0
+WINDOW_S = 20.0
 """A task counts the less the longer ago it came: by 1/e after this (s)."""
 
 MARGINAL = 0.8
 """What of its peak a task of the kind that sets the price must be expected to earn. At 1 only those
 that find the engine idle would be good enough, and it would be idle between them."""
 
-LEAST_AGE_S = 2.0
+LEAST_AGE_S = 10.0
 """For how long tasks count as having come, at least (s): a first burst alone is no rate."""
 
 NEGLIGIBLE = 1e-4
@@ -57,43 +57,40 @@ class Prices:
     def demand(self, now_s: float) -> float:
         """Return how much of the engine is asked for; above 1 it is more than there is.
 
-        Where tasks came for less than the window, it is as if they had come so all the time. A
-        price, by which tasks are refused, does not go that far.
+        Where tasks came for less than the window, it is as if they had come so all the time.
         """
-        self._decay(now_s)
-        age_s = max(LEAST_AGE_S, now_s - self._began_s)
-        return sum(map(self._asked, self._rates.values())) / -math.expm1(-age_s / WINDOW_S)
+        return sum(share for kinds in self._asked(now_s).values() for _, share in kinds)
 
     def price(self, now_s: float, client: str) -> float:
         """Return what a second of the engine must earn for a client (utility/s); 0 if all fits."""
-        self._decay(now_s)
-        asked = {name: self._asked(kinds) for name, kinds in self._rates.items()}
+        kinds = self._asked(now_s)
+        asked = {name: sum(share for _, share in some) for name, some in kinds.items()}
         if sum(asked.values()) <= 1.0:
             return 0.0
         weights = {name: self._weight_of(name) for name in asked}
-        share = fair_shares(asked, weights)[client] if client in asked else 1.0
-        by_density = sorted(
-            (
-                (kind.utility.peak / cost_s, rate * cost_s)
-                for kind, rate, cost_s in self._each(client)
-            ),
-            reverse=True,
-        )
-        for density, used in by_density:
-            share -= used
-            if share < 0:
+        left = fair_shares(asked, weights).get(client, 1.0)
+        for density, share in sorted(kinds.get(client, ()), reverse=True):
+            left -= share
+            if left < 0:
                 return MARGINAL * density
         return 0.0
 
-    def _asked(self, kinds: Mapping[Kind, float]) -> float:
-        return sum(rate * self._cost_s(kind) for kind, rate in kinds.items())
+    def _asked(self, now_s: float) -> dict[str, list[tuple[float, float]]]:
+        """Return of each client's kinds what a second of the engine earns, and how much they ask.
 
-    def _each(self, client: str) -> list[tuple[Kind, float, float]]:
-        return [
-            (kind, rate, cost_s)
-            for kind, rate in self._rates[client].items()
-            if (cost_s := self._cost_s(kind)) > 0
-        ]
+        The first in utility/s, the second as a part of the engine.
+        """
+        self._decay(now_s)
+        age_s = max(LEAST_AGE_S, now_s - self._began_s)
+        seen = -math.expm1(-age_s / WINDOW_S)
+        return {
+            client: [
+                (kind.utility.peak / cost_s, rate * cost_s / seen)
+                for kind, rate in kinds.items()
+                if (cost_s := self._cost_s(kind)) > 0
+            ]
+            for client, kinds in self._rates.items()
+        }
 
     def _cost_s(self, kind: Kind) -> float:
         cost = self._costs.find(kind)
