@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from benchmarks.timelyllm.event_log import EventLog
 from benchmarks.timelyllm.thousands import HARDWARE, PLANNERS, REPLICAS, SYSTEM
 from benchmarks.workloads import check_all_succeeded, compose, fleet_spec, run_workload
@@ -11,7 +13,7 @@ from timely_llm_ros.engines import EngineStateChanged, SegmentGenerated
 from timely_llm_ros.planner import PlannerEvent, SegmentReady
 
 # So many that the last replica pays, which has to compute the shared prefix first.
-ROBOTS, DURATION_S = 800, 20.0
+ROBOTS, DURATION_S = 800, 10.0
 
 
 class Run:
@@ -46,14 +48,17 @@ class Run:
             self.used |= {one.url for one in event.state.servers if one.generations}
 
 
-def test_one_seed_gives_one_log_and_another_seed_another() -> None:
-    run = Run(1)
+@pytest.fixture(scope='module')
+def run() -> Run:
+    return Run(1)
+
+
+def test_one_seed_gives_one_log_and_another_seed_another(run: Run) -> None:
     assert run.log.sha256 == Run(1).log.sha256
     assert run.log.sha256 != Run(2).log.sha256
 
 
-def test_every_task_is_done_once_and_every_replica_has_some() -> None:
-    run = Run(1)
+def test_every_task_is_done_once_and_every_replica_has_some(run: Run) -> None:
     check_all_succeeded(run.records)
     assert len(run.records) == run.tasks > 100
     assert set(run.ready.values()) == {1}

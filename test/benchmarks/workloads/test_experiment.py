@@ -193,7 +193,7 @@ def test_an_empty_workload_has_no_records() -> None:
 def test_the_orderings_of_the_reference_simulation() -> None:
     systems = [whole_plan(12), stream(12), paper('utility', 6), paper('fcfs', 6)]
     systems.append(paper_admission('printed'))
-    found = compare(systems, 'wid2', seeds=range(2), from_free_robot=True)
+    found = compare(systems, 'wid2', seeds=(0,), from_free_robot=True)
     utility = {name: summary.utility for name, summary in found.items()}
     best = utility['paper utility cap 6']
     assert best == max(utility.values())
