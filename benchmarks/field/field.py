@@ -276,7 +276,7 @@ def show(row: Row) -> None:
     )
 
 
-def targets(rows: Sequence[Row]) -> list[Target]:
+def targets(rows: Sequence[Row], bursts: float) -> list[Target]:
     """Return by how much ours is ahead, cell by cell, of whichever other is nearest to it."""
     made = []
     for (workload, load), group in itertools.groupby(rows, lambda row: (row.workload, row.load)):
@@ -285,7 +285,7 @@ def targets(rows: Sequence[Row]) -> list[Target]:
             rivals = [row for row in others if row.policy.endswith(LENT_OURS) == lent]
             if not rivals:
                 continue
-            cell = f'{workload}, load {load:g}'
+            cell = f'{workload} for {bursts:g} bursts, load {load:g}'
             near = min(rivals, key=lambda row: row.behind)
             name = f'{cell}: mean utility ahead of {who} ({near.policy}, ±{near.behind_error:.3f})'
             made.append(Target(name, near.behind, '>=', 0.0))
@@ -334,7 +334,7 @@ def main() -> None:
             cell = Cell(workload, load, duration_s)
             rows += measure(cell, options.only, range(options.seeds), options.searched)
         figures = figures_of(options, HARDWARE, map(asdict, rows))
-        save(f'field_{workload}', figures, targets(rows), path=options.json)
+        save(f'field_{workload}', figures, targets(rows, options.bursts), path=options.json)
 
 
 if __name__ == '__main__':

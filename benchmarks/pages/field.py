@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.field import LENT_OURS, OURS
 from benchmarks.pages.writing import read, table
 
-FILES = ('field_wid1', 'field_wid2', 'field_wid3', 'field_others')
-"""Which files have the workloads."""
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+FILES = {
+    'field_wid1': 'WID1',
+    'field_wid2': 'WID2',
+    'field_wid3': 'WID3',
+    'field_others': 'Plans of others',
+    'field_others_long': 'Plans of others, longer draws',
+}
+"""Which files have the workloads, and what the page calls these."""
 
 
 def context() -> dict[str, Any]:
     """Return what the page's template names."""
     return {
-        'files': {name: read(name) for name in FILES},
-        'tables': {name: served(name) for name in FILES},
+        'files': {title: read(name) for name, title in FILES.items()},
+        'tables': {title: served(name) for name, title in FILES.items()},
         'lent': lent(),
         'settings': settings(),
         'kept': kept(),
@@ -48,39 +57,37 @@ def served(name: str) -> str:
 
 def lent() -> str:
     """Return by how much each ranking is behind ours under our admission."""
-    cells: dict[str, dict[tuple[str, float], dict[str, Any]]] = {}
-    for row in _rows():
-        if LENT_OURS in row['policy']:
-            name = row['policy'].removesuffix(LENT_OURS)
-            cells.setdefault(name, {})[row['workload'], row['load']] = row
-    places = list(dict.fromkeys(place for found in cells.values() for place in found))
-    lines = (
+    return _by_policy(
         (
-            f'{workload}, {load:g}',
-            *(
-                f'{1000 * found[workload, load]["behind"]:.0f} ± '
-                f'{1000 * found[workload, load]["behind_error"]:.0f}'
-                for found in cells.values()
-            ),
+            title,
+            row | {'policy': row['policy'].removesuffix(LENT_OURS)},
+            f'{1000 * row["behind"]:.0f} ± {1000 * row["behind_error"]:.0f}',
         )
-        for workload, load in places
+        for title, row in _rows()
+        if LENT_OURS in row['policy']
     )
-    return table(('workload, load', *cells), lines)
 
 
 def settings() -> str:
     """Return the settings at which the policies stand."""
-    cells: dict[str, dict[tuple[str, float], str]] = {}
-    for row in _rows():
-        if row['policy'] != OURS and LENT_OURS not in row['policy']:
-            place = row['workload'], row['load']
-            cells.setdefault(row['policy'], {})[place] = row['setting'].replace(' ', '\N{NBSP}')
-    places = list(dict.fromkeys(place for found in cells.values() for place in found))
-    lines = (
-        (f'{workload}, {load:g}', *(found[workload, load] for found in cells.values()))
-        for workload, load in places
+    return _by_policy(
+        (title, row, row['setting'].replace(' ', '\N{NBSP}'))
+        for title, row in _rows()
+        if row['policy'] != OURS and LENT_OURS not in row['policy']
     )
-    return table(('workload, load', *cells), lines)
+
+
+def _by_policy(cells: Iterable[tuple[str, dict[str, Any], str]]) -> str:
+    """Return a table of what is said of each policy at each load; empty where it was not served."""
+    lines: dict[str, dict[str, str]] = {}
+    policies: dict[str, None] = {}
+    for title, row, text in cells:
+        policies[row['policy']] = None
+        lines.setdefault(f'{title}, {row["load"]:g}', {})[row['policy']] = text
+    return table(
+        ('workload, load', *policies),
+        ((place, *(found.get(name, '') for name in policies)) for place, found in lines.items()),
+    )
 
 
 def kept() -> str:
@@ -107,5 +114,5 @@ def kept() -> str:
     return table(head, lines)
 
 
-def _rows() -> list[dict[str, Any]]:
-    return [row for name in FILES for row in read(name).figures['rows']]
+def _rows() -> list[tuple[str, dict[str, Any]]]:
+    return [(title, row) for name, title in FILES.items() for row in read(name).figures['rows']]

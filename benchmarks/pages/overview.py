@@ -22,7 +22,9 @@ MEASURED_BY = {
     'overload': (
         'overload', 'overload_10', 'overload_actions', 'overload_recovery', 'overload_hindsight',
     ),
-    'field': ('field_wid1', 'field_wid2', 'field_wid3', 'field_others', 'kept'),
+    'field': (
+        'field_wid1', 'field_wid2', 'field_wid3', 'field_others', 'field_others_long', 'kept',
+    ),
     'timelyllm': (
         'timelyllm_fig5', 'timelyllm_fig6', 'timelyllm_fig7', 'timelyllm_admission',
         'timelyllm_fig8', 'timelyllm_fig9', 'timelyllm_fig10', 'timelyllm_bounds',
