@@ -288,7 +288,7 @@ DEAR_AMONG_URGENT: list[tuple[float, Op]] = [
 """Who has much time is not to be kept from beginning for ever by those who have none."""
 
 
-@examples(12)
+@examples(6)
 @example(DEAR_AMONG_URGENT)
 @given(crowds)
 def test_nobody_who_was_taken_waits_for_ever_whatever_goes_on_coming(
