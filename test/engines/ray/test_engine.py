@@ -105,6 +105,12 @@ async def test_planners_share_replicas_and_one_that_leaves_takes_nothing_with_it
             leaves.engine.resume('g3', 'true')
             await leaves.all_ended([3])
             assert leaves.plan(3) == undisturbed[3]
+        # A replica hears of it when its stream is canceled.
+        calls = Calls(await asyncio.to_thread(find, APP))
+        async with asyncio.timeout(LIMIT_S):
+            for one in running():
+                while (await calls.call('count', one.name))[0] > 1:
+                    pass
         # What it left behind is gone, so that its ids are free again.
         for number in NUMBERS[:3]:
             stays.engine.resume(f'g{number}', 'true')
