@@ -59,8 +59,8 @@ def lent() -> str:
     """Return by how much each ranking is behind ours under our admission."""
     return _by_policy(
         (
-            title,
-            row | {'policy': row['policy'].removesuffix(LENT_OURS)},
+            f'{title}, {row["load"]:g}',
+            row['policy'].removesuffix(LENT_OURS),
             f'{1000 * row["behind"]:.0f} ± {1000 * row["behind_error"]:.0f}',
         )
         for title, row in _rows()
@@ -71,19 +71,26 @@ def lent() -> str:
 def settings() -> str:
     """Return the settings at which the policies stand."""
     return _by_policy(
-        (title, row, row['setting'].replace(' ', '\N{NBSP}'))
+        (
+            f'{title}, {row["load"]:g}',
+            row['policy'],
+            row['setting'].replace(' ', '\N{NBSP}'),
+        )
         for title, row in _rows()
         if row['policy'] != OURS and LENT_OURS not in row['policy']
     )
 
 
-def _by_policy(cells: Iterable[tuple[str, dict[str, Any], str]]) -> str:
-    """Return a table of what is said of each policy at each load; empty where it was not served."""
+def _by_policy(cells: Iterable[tuple[str, str, str]]) -> str:
+    """Return a table of what is said at each place of each policy; empty where it was not served.
+
+    ``cells`` are places, policies and what is said.
+    """
     lines: dict[str, dict[str, str]] = {}
     policies: dict[str, None] = {}
-    for title, row, text in cells:
-        policies[row['policy']] = None
-        lines.setdefault(f'{title}, {row["load"]:g}', {})[row['policy']] = text
+    for place, policy, text in cells:
+        policies[policy] = None
+        lines.setdefault(place, {})[policy] = text
     return table(
         ('workload, load', *policies),
         ((place, *(found.get(name, '') for name in policies)) for place, found in lines.items()),

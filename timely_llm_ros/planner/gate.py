@@ -52,8 +52,8 @@ a kind is never quite the same, and each would end the one before it."""
 
 HOPE = 0.6
 """Where the engine has time for all, a task is refused as late only if it would be late even where
-the engine took this part of the time that is expected of it. Of those refused otherwise more than
-half would have been in time, and one that is not is dropped before it costs anybody anything."""
+the engine took this part of the time that is expected of it. Of those refused otherwise some would
+have been in time, and one that is not is dropped before it costs anybody anything."""
 
 MOST_LABELS = 16
 """Kinds of tasks that the figures tell apart."""
